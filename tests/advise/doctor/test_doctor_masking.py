@@ -121,6 +121,10 @@ def test_a_private_key_is_masked_line_by_line():
     assert masked("\n".join(lines)).split("\n") == [
         lines[0], "<private key>", "INFO x: <private key>", lines[3], "step 12 loss 0.5"
     ]  # fmt: skip
+    spoken = (
+        "a file with -----BEGIN PRIVATE KEY----- is refused\nStreamLaunchKernel failed at step 12\nMIIEpAIBAAKCAQEA123"
+    )
+    assert masked(spoken) == spoken
     one = "key='-----BEGIN PRIVATE KEY-----\\nMIIEpAIBAAKCAQEA123\\n-----END PRIVATE KEY-----'"
     assert "MIIEpAIBAAKCAQEA123" not in masked(one)
 

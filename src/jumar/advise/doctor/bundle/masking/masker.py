@@ -12,13 +12,21 @@ from jumar.advise.doctor.bundle.masking.secrets import PRIVATE_KEY, SECRET, is_s
 
 _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|PGP MESSAGE)[A-Z ]*-----")
 _END = re.compile(r"-----END [A-Z0-9 ]*-----")
-_KEY_TEXT = re.compile(r"[A-Za-z0-9+/=]{16,}")
+_KEY_LINE = re.compile(
+    r"(?:^(?=[A-Za-z0-9+/]*[A-Z0-9+/])[A-Za-z0-9+/]+={0,2}|(?<=[\s|:])(?=[A-Za-z0-9+/]*[0-9+/=])[A-Za-z0-9+/]{16,}={0,2}|"
+    r"(?<=[\s|:])[A-Za-z0-9+/]{40,}|(?<=[\s|:])[A-Za-z0-9+/]+={1,2})[\s\"',]*$"
+)
+"""Base64 at the end of a line, whatever a logger put before it."""
+_BODY = re.compile(r"[A-Za-z0-9+/]{16,}")
+_KEY_HEAD = re.compile(r"(?:Proc-Type|DEK-Info|Version|Comment): .*")
 _YAML_NAME = re.compile(r"^\s*-?\s*name:\s*[\"']?(?P<name>[\w.-]+)[\"']?\s*$")
 _YAML_VALUE = re.compile(r"^(?P<head>\s*value:\s*)(?P<value>\S.*)$")
 _FILE = re.compile(
     r".*\.(?:py|cc|cpp|c|h|hpp|so|o|json|log|txt|ya?ml|sh|pt|onnx|om|md|whl|tar|gz|git|html?)", re.IGNORECASE
 )
 _MOST_KEY_LINES = 200
+_MOST_ROUNDS = 6
+"""An alias can make clear what stands beside it; two rounds are nearly always enough."""
 _NUMBERED = re.compile(r"\d|-\w")
 """A name with a number or a hyphen is no word of a language."""
 _HOST_NAME = re.compile(r"host_?name|(?:slurmd_)?nodename|computer_?name|master[_-]?addr", re.IGNORECASE)
@@ -66,6 +74,13 @@ class Masker:
         """Return the line without secrets, names and addresses."""
         line = self._mask_key(line)
         line = self._mask_yaml(line)
+        for _ in range(_MOST_ROUNDS):
+            before, line = line, self._mask_once(line)
+            if line == before:
+                break
+        return line
+
+    def _mask_once(self, line: str) -> str:
         line = mask_secrets(line, self.counts)
         if "@" in line:
             line = places.MAIL.sub(self._mail, line)
@@ -94,14 +109,20 @@ class Masker:
             self._key_lines = 0 if ends else _MOST_KEY_LINES
             tail = rest[ends.start() :] if ends else ""
             inner = rest[: ends.start()] if ends else rest
-            return head + (self._key() if inner.strip() and PRIVATE_KEY not in inner else inner) + tail
+            return head + (self._key() if _BODY.search(inner) and PRIVATE_KEY not in inner else inner) + tail
         if not self._key_lines:
             return line
         self._key_lines -= 1
         if _END.search(line):
             self._key_lines = 0
             return line
-        return _KEY_TEXT.sub(lambda _: self._key(), line)
+        if _KEY_HEAD.fullmatch(line.strip()) or not line.strip():
+            return line
+        body = _KEY_LINE.search(line)
+        if body is None:  # no line of a key: it was only spoken of
+            self._key_lines = 0
+            return line
+        return line[: body.start()] + self._key() + line[body.end() :]
 
     def _key(self) -> str:
         self.counts["private key"] += 1

@@ -77,9 +77,10 @@ IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d{1,3}(?!\d))")
 IPV6 = re.compile(r"(?:(?<![\w:.])|(?<=\\[nrt]))[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,8}(?:%\w+)?(?![\w:])")
 _VERSION_BEFORE = re.compile(
     r"(?:version\w*|\bver|release|firmware\w*|driver\w*|\bcann|toolkit|package|\bhdk|\brev|build|"
-    r"[a-z][\w.]*==|[<>~!]=|\bv|\blib[\w+-]*-|[a-z]-|[a-z]_|\.so\.)[\s:=\"'/(\[]{0,3}v?$",
+    r"[a-z][\w.]*==|[<>~!]=|\bv|\blib[\w+-]{1,40}-|\.so\.)[\s:=\"'/(\[]{0,3}v?$",
     re.IGNORECASE,
 )
+_NEAR, _PRIVATE = 60, 10
 _HIGHEST_VERSION = 30
 """A first number above it is no version: driver releases count years."""
 
@@ -91,7 +92,10 @@ def is_address(text: str, before: str, after: str) -> bool:
         return False
     if after[:1] == ":" and after[1:3].isdigit():
         return True
-    return not (numbers[0] < _HIGHEST_VERSION and _VERSION_BEFORE.search(before[-40:]))
+    near = before[-_NEAR:]
+    if numbers[0] == _PRIVATE:
+        return "version" not in near.lower()
+    return not (numbers[0] < _HIGHEST_VERSION and _VERSION_BEFORE.search(near))
 
 
 _LEAST_FIRST_GROUP = 3

@@ -52,7 +52,9 @@ _PAIR = re.compile(
     rf"(?:=>|->|:=|==?|:|：|\bis\b|\bwas\b)\s*){_VALUE}",
     re.IGNORECASE,
 )
-_OPTION = re.compile(rf"(?P<between>--?)(?P<name>[a-z0-9-]{{0,40}}(?:{_WORDS})s?)(?P<gap>\s+){_VALUE}", re.IGNORECASE)
+_OPTION = re.compile(
+    rf"(?<![\w.-])(?P<between>--?)(?P<name>[a-z0-9-]{{0,40}}(?:{_WORDS})s?)(?P<gap>\s+){_VALUE}", re.IGNORECASE
+)
 _SHORT = re.compile(
     r"(?P<head>\b(?:sshpass|mysql\w{0,8}|docker login|helm registry login|wandb login|huggingface-cli login|curl|wget|"
     r"redis-cli)\b[^\n|;&]{0,300}?\s(?:-p\s?|-u\s+|-a\s+|--relogin\s+|--token\s+))(?P<value>[^\s\"'-][^\s\"']*)"
@@ -60,7 +62,8 @@ _SHORT = re.compile(
 _LOGIN = re.compile(r"(?P<head>\bwandb login\s+(?:--\S+\s+)*)(?P<value>[A-Za-z0-9_-]{20,})")
 _LISTED = re.compile(rf"(?P<head>[\"']{_NAME}[\"']\s*,\s*(?:[\"']value[\"']\s*:\s*)?){_VALUE}", re.IGNORECASE)
 _TAG = re.compile(
-    rf"(?P<head><{_NAME.replace('(?<![A-Za-z0-9_.-])', '')}[^<>]{{0,80}}>)(?P<value>[^<\r\n]+)(?=</)", re.IGNORECASE
+    rf"(?P<head><{_NAME.replace('(?<![A-Za-z0-9_.-])', '')}[^<>]{{0,80}}>)(?P<value>[^<\r\n]+)(?=</(?P=name))",
+    re.IGNORECASE,
 )
 _CHINESE = re.compile(
     r"(?P<head>(?:密码|口令|密钥|令牌)\s*(?:(?:为|是)?\s*[:\uff1a=]|为|是)\s*)(?P<value>[^\s,\uff0c\u3002;\uff1b]+)"
@@ -133,7 +136,14 @@ def _behind(match: re.Match[str], counts: Counter[str]) -> str:
 def _pair(match: re.Match[str], counts: Counter[str]) -> str:
     name, value = match["name"], match["value"]
     bare = value.strip("\\\"'")
-    if not bare or _HARMLESS.fullmatch(bare) or _is_other(name) or _is_place(name, bare) or not _is_worth(name, bare):
+    if (
+        value.startswith(SECRET)
+        or not bare
+        or _HARMLESS.fullmatch(bare)
+        or _is_other(name)
+        or _is_place(name, bare)
+        or not _is_worth(name, bare)
+    ):
         return match[0]
     head = match[0][: match.start("value") - match.start()]
     return head + _quoted_as(value, counts)
