@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from jumar.base.errors import InputError
-from jumar.show.pages.guides.shelf import folder, guide, topics
 from jumar.base.text.language import in_language
 from jumar.cli.main import main
+from jumar.show.pages.guides.shelf import folder, guide, topics
 
 ROOT = Path(__file__).parents[2]
 

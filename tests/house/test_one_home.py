@@ -34,7 +34,7 @@ ALLOWED = {
     ("testing/contracts/engine_models.py", COUNTS_CORES): "the mask is compared: an engine leaves it as it was",
     ("capture/frameworks/tensorflow/collector/notes.py", MOVES_A_FILE): "it runs where `jumar.base` cannot be imported",
     ("advise/doctor/fixes/change.py", MOVES_A_FILE): "a user's file is moved aside, and nothing is written",
-    ("advise/doctor/bundle/gather.py", READS_MEMORY): "the files are packed as they are, and nothing is read out of them",
+    ("advise/doctor/bundle/gather.py", READS_MEMORY): "files that are packed as they are",
     ("npu/memory/memory.py", WRITES_SIZE): "the words of PyTorch's own out-of-memory message",
 }
 """Places outside `base` that do one of these for a reason."""

@@ -244,4 +244,5 @@ def _leave_for_the_doctor(text: str) -> None:
     folder = os.environ.get(FAILURES)
     if folder:
         with suppress(OSError):  # the run is over; the traceback stands on stderr
-            (Path(folder) / f"rank-{os.environ.get('RANK', '0')}-{os.getpid()}.log").write_text(text, "utf-8", "replace")
+            name = f"rank-{os.environ.get('RANK', '0')}-{os.getpid()}.log"
+            (Path(folder) / name).write_text(text, "utf-8", "replace")
