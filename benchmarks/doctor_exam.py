@@ -42,6 +42,8 @@ from jumar.base.findings import Severity
 
 CLASSES = ("right", "generic", "wrapper", "wrong", "fine")
 CLEAN_CLASSES = ("quiet", "warned", "alarm")
+NO_ACTION = "Read the lines around it."
+"""The action of an error that no entry names: at best the right line."""
 INFO = "INFO 05-01 10:00:00 [loggers.py:122] Engine 000: Avg prompt throughput: 1.0 tokens/s"
 """What stands around a failure in a long log."""
 
@@ -76,7 +78,8 @@ def class_of(first: Incident | None, answer: Mapping[str, Any]) -> str:
     told = "\n".join((finding.message, finding.why, finding.action))
     if not fits(answer.get("reject", ()), told):
         if fits(answer["accept"], told):
-            return "right"
+            is_bare = first.lead.is_word_only and finding.action == NO_ACTION
+            return "generic" if is_bare else "right"
         if fits(answer.get("generic", ()), f"{finding.message}\n{first.lead.text}"):
             return "generic"
     return "wrapper" if first.role in ("wrapper", "consequence") else "wrong"
