@@ -17,7 +17,7 @@ from jumar.base.findings import Finding, Location, Severity
 from jumar.base.text.language import in_language
 from jumar.show import findings_document, json_text, page_json, print_findings, print_page, render_html
 from jumar.show.blocks.page import Action, Column, FindingList, KeyValues, Page, Section, Table, Verdict
-from jumar.show.tell import pieces, tell, told_lines, wrapped_lines
+from jumar.show.terminal.tell import pieces, tell, told_lines, wrapped_lines
 
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 

@@ -14,7 +14,7 @@ from jumar.cli.answer import print_answer, print_document, write_page
 from jumar.cli.complete import recordings, socs
 from jumar.cli.main import Command
 from jumar.cli.options import exit_code, force_option, json_option, report_option
-from jumar.show.tell import tell
+from jumar.show.terminal.tell import tell
 
 if TYPE_CHECKING:
     from jumar.advise.look import Examined

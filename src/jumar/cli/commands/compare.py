@@ -23,7 +23,7 @@ from jumar.cli.options import (
     parse_steps,
     report_option,
 )
-from jumar.show.tell import tell
+from jumar.show.terminal.tell import tell
 
 if TYPE_CHECKING:
     from jumar.comparison import CompareOptions, Comparison

@@ -13,6 +13,7 @@ from jumar.cli.answer import print_document
 from jumar.cli.config import OUTRANKED_BY, SHARED, Config, check_top, defaults, options_of, read_config, shared_key
 from jumar.cli.main import COMMANDS, Command, cli
 from jumar.cli.options import json_only_option
+from jumar.show.terminal.tell import tell
 
 _EXAMPLE_HEAD = """\
 # Defaults of Jumar's options. In pyproject.toml write [tool.jumar] and [tool.jumar.tune] for these tables.
@@ -41,12 +42,12 @@ def command(command_words: tuple[str, ...], example: bool, as_json: bool) -> int
     if as_json:
         print_document(file=str(config.path) if config.path else None, settings=[_document(row) for row in rows])
         return 0
-    click.echo(f"Configuration: {config.path or 'no jumar.toml, and no [tool.jumar] in a pyproject.toml, upwards'}")
+    tell(f"Configuration: {config.path or 'no jumar.toml, and no [tool.jumar] in a pyproject.toml, upwards'}")
     width = max((len(row[0]) for row in rows), default=0)
     for name, value, origin in rows:
         click.echo(f"  {name:<{width}}  {value}  ({origin})")
     if not rows:
-        click.echo("  Nothing is set. `jumar config --example` prints what can be.")
+        tell("  Nothing is set. `jumar config --example` prints what can be.")
     return 0
 
 

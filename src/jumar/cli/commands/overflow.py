@@ -29,7 +29,7 @@ from jumar.cli.options import (
     report_option,
 )
 from jumar.recording import Values
-from jumar.show.tell import tell
+from jumar.show.terminal.tell import tell
 
 if TYPE_CHECKING:
     from jumar.capture.process.program import Program

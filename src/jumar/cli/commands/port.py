@@ -19,7 +19,7 @@ from jumar.cli.options import (
     soc_option,
     torch_version_option,
 )
-from jumar.show.tell import tell
+from jumar.show.terminal.tell import tell
 
 
 class PortCommand(Command):

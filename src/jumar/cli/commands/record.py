@@ -25,7 +25,7 @@ from jumar.cli.help import more_option
 from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE, Command
 from jumar.cli.options import Npu, force_option, npu_options, parse_steps
 from jumar.recording import Level, Values
-from jumar.show.tell import tell
+from jumar.show.terminal.tell import tell
 
 if TYPE_CHECKING:
     from jumar.recording import RunEnd

@@ -15,7 +15,7 @@ from jumar.base.errors import UsageError
 from jumar.cli.help import more_option
 from jumar.cli.main import Command
 from jumar.cli.options import Npu, npu_options
-from jumar.show.tell import tell
+from jumar.show.terminal.tell import tell
 
 if TYPE_CHECKING:
     from jumar.capture.frameworks.tensorflow.run import TensorFlowEnd

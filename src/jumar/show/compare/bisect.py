@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jumar.comparison.bisect.results import Bisection
 from jumar.comparison.model.words import number
-from jumar.show.tell import told_lines
+from jumar.show.terminal.tell import told_lines
 
 MAX_SHOWN = 8
 

@@ -9,7 +9,7 @@ from jumar.base.text import counted
 from jumar.comparison.model.words import number
 from jumar.comparison.overflow.results import Frame, OverflowReport
 from jumar.show.compare.summary import MAX_LINES, WIDTH, wrapped
-from jumar.show.tell import told_lines
+from jumar.show.terminal.tell import told_lines
 
 SHOWN_FRAMES = 4
 

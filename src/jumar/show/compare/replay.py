@@ -11,7 +11,7 @@ from jumar.comparison.replay.findings import ranked
 from jumar.comparison.replay.results import Replayed
 from jumar.comparison.replay.words import figures, place
 from jumar.show.compare.summary import WIDTH
-from jumar.show.tell import told_lines
+from jumar.show.terminal.tell import told_lines
 
 
 def headline(replayed: Sequence[Replayed]) -> str:

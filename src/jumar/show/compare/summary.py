@@ -10,7 +10,7 @@ from jumar.base.text import counted
 from jumar.comparison.diagnosis.results import Diagnosis, StepCurve
 from jumar.comparison.model.results import Comparison, LossPair, OperatorStatus, RunSummary
 from jumar.comparison.model.words import number, told_once
-from jumar.show.tell import told_lines, wrapped_lines
+from jumar.show.terminal.tell import told_lines, wrapped_lines
 
 if TYPE_CHECKING:
     from jumar.comparison.diagnosis.second_pass import SecondPass
@@ -53,12 +53,7 @@ def summary_text(
         *_coverage(comparison),
         _Part(6, [f"  reference  {_run(comparison.reference)}", f"  target     {_run(comparison.target)}"]),
     ]
-    return "\n".join(_shown(line) for part in _fitting(parts) for line in part.lines)
-
-
-def _shown(line: str) -> str:
-    """Return a line in the user's language; a command stays as it is."""
-    return line if line.startswith("    ") else told_lines(line)
+    return told_lines("\n".join(line for part in _fitting(parts) for line in part.lines))
 
 
 def _fitting(parts: list[_Part]) -> list[_Part]:

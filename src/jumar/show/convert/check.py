@@ -9,6 +9,7 @@ import click
 
 from jumar.base.text import counted
 from jumar.show.convert.result import not_converted
+from jumar.show.terminal.tell import tell
 
 if TYPE_CHECKING:
     from jumar.convert import Conversion
@@ -23,21 +24,21 @@ def tell_check(comparison: Comparison, conversions: Sequence[Conversion], reques
     from jumar.show import print_findings
 
     num_new, num_gone = sum(comparison.new.values()), sum(comparison.gone.values())
-    click.echo(
+    tell(
         f"{counted(num_new, 'new use')} of CUDA in {counted(_num_files(conversions), 'file')}"
         f" ({comparison.num_known:,} known)."
     )
     for conversion in conversions:
         for line in not_converted(conversion):
-            click.echo(line)
+            tell(line)
     if comparison.findings:
         click.echo()
         print_findings(comparison.findings, title="New")
-        click.echo(_what_next(request))
+        tell(_what_next(request))
     if num_gone:
-        click.echo(f"\n{counted(num_gone, 'known use')} gone, which is an improvement:")
+        tell(f"\n{counted(num_gone, 'known use')} gone, which is an improvement:")
         _print_gone(comparison, most=len(comparison.gone) if request.verbose else _MOST_GONE)
-        click.echo("--write-baseline keeps it so.")
+        tell("--write-baseline keeps it so.")
 
 
 def _num_files(conversions: Sequence[Conversion]) -> int:
@@ -56,7 +57,7 @@ def _print_gone(comparison: Comparison, most: int) -> None:
         times = f" ({comparison.gone[use]} times)" if comparison.gone[use] > 1 else ""
         click.echo(f"  {use.code}  {use.path}: {use.line}{times}")
     if len(uses) > most:
-        click.echo(f"  … and {len(uses) - most} more; --verbose shows all")
+        tell(f"  … and {len(uses) - most} more; --verbose shows all")
 
 
 def check_document(comparison: Comparison, conversions: Sequence[Conversion]) -> dict[str, Any]:

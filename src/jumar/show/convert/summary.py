@@ -12,7 +12,7 @@ from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.convert.facts.framework import framework_in
 from jumar.show.convert.result import Result, is_left, not_converted
-from jumar.show.tell import tell as tell_lines
+from jumar.show.terminal.tell import tell as tell_lines
 
 _MOST_RULES = 6
 _WORDS = "JM114"

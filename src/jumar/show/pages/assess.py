@@ -9,7 +9,7 @@ import click
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted, listing
 from jumar.base.text.language import translate
-from jumar.show.tell import tell
+from jumar.show.terminal.tell import tell
 
 if TYPE_CHECKING:
     from jumar.convert.assess import Assessment, EmulatorCoverage, GroupCoverage

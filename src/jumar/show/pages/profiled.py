@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumar.base.text import counted, size_text
-from jumar.show.tell import tell
+from jumar.show.terminal.tell import tell
 
 if TYPE_CHECKING:
     from jumar.recording import RunEnd

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jumar.base.rules import Rule, documentation
+from jumar.base.text.language import translate
 
 SUBJECTS = {
     "JM1": "Conversion",
@@ -79,7 +80,21 @@ def print_rule(rule: Rule) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    Console(width=min(Console().width, _WIDEST)).print(Markdown(markdown(rule)))
+    Console(width=min(Console().width, _WIDEST)).print(Markdown(_told(markdown(rule))))
+
+
+def _told(page: str) -> str:
+    """Return a page with what the catalogue has of it: headings and paragraphs; code stays."""
+    return "\n\n".join(_told_part(part) for part in page.split("\n\n"))
+
+
+def _told_part(part: str) -> str:
+    heading, _, rest = part.partition("\n") if part.startswith("#") else ("", "", part)
+    marks, _, title = heading.partition(" ")
+    joined = " ".join(rest.split())
+    told = translate(joined)
+    body = rest if told == joined or rest.startswith("`" * 3) else told
+    return "\n".join(filter(None, (f"{marks} {translate(title)}".strip(), body)))
 
 
 def print_rules(rules: Iterable[Rule]) -> None:
@@ -89,12 +104,12 @@ def print_rules(rules: Iterable[Rule]) -> None:
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("Code", "Name", "Severity", "Fix"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("What it reports")
+        table.add_column(translate(heading), no_wrap=True)
+    table.add_column(translate("What it reports"))
     for rule in rules:
-        table.add_row(rule.code, rule.name, rule.severity.label, rule.safety or "", rule.summary)
+        table.add_row(rule.code, rule.name, rule.severity.label, rule.safety or "", translate(rule.summary))
     console = Console()
     if not console.is_terminal:
         console = Console(width=_WIDTH_OF_A_PIPE)
     console.print(table)
-    console.print("\n`jumar rule CODE` explains one.", highlight=False)
+    console.print(f"\n{translate('`jumar rule CODE` explains one.')}", highlight=False)

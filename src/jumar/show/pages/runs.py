@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jumar.base.text import counted, listing, size_text
 from jumar.show.commands import shell_line
-from jumar.show.tell import tell
+from jumar.show.terminal.tell import tell
 
 if TYPE_CHECKING:
     from jumar.capture.process.program import Program

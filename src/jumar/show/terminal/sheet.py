@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from jumar.show.tell import pieces
+from jumar.show.terminal.tell import pieces
 from jumar.show.views.prose import spans
 
 CODE_STYLE = "bold"

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jumar.base.text.language import translate
-from jumar.show.tell import tell
+from jumar.show.terminal.tell import tell
 from jumar.tune.plan.plan import worded
 
 if TYPE_CHECKING:

@@ -156,7 +156,7 @@ def _line(index: int, series: Sequence[Series], x_axis: Axis, y_axis: Axis) -> L
         path="".join(_path(_thinned(part)) for part in stretches if len(part) > 1),
         # A line of no length with round ends is a dot that stays round when the plot is stretched.
         dots="".join(f"M{x:.1f} {y:.1f}h0" for x, y in dotted),
-        note=_summary(one) + (f"; the same values as {same}" if same is not None else ""),
+        note=_summary(one) + (translate(f"; the same values as {same}") if same is not None else ""),
     )
 
 
