@@ -17,8 +17,8 @@ from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from jumar import __version__
-from jumar.base.text.language import chosen, translate
 from jumar.base.text.digits import cell_text
+from jumar.base.text.language import chosen, translate
 from jumar.show.blocks.documents import kind_of
 from jumar.show.blocks.localized import localized
 from jumar.show.blocks.page import (
