@@ -14,6 +14,13 @@ HEAD = 'Traceback (most recent call last):\n  File "train.py", line 3, in <modul
 VENDOR = HEAD + "RuntimeError: Run:/usr1/x.cpp:280 NPU error, error code is 507018\n"
 
 
+@pytest.fixture(autouse=True)
+def no_device_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in this process leaves its device to child processes by a variable: those of other tests must not see it."""
+    monkeypatch.setenv("JUMAR_DEVICE_PLAN", "")
+    monkeypatch.delenv("JUMAR_DEVICE_PLAN")
+
+
 def test_an_error_of_the_vendor_is_explained() -> None:
     incident = cause_of_failure([VENDOR])
     assert incident is not None
