@@ -16,7 +16,7 @@ VENDOR = HEAD + "RuntimeError: Run:/usr1/x.cpp:280 NPU error, error code is 5070
 
 @pytest.fixture(autouse=True)
 def no_device_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run in this process leaves its device to child processes by a variable: those of other tests must not see it."""
+    """A run in this process names its device to child processes by a variable: those of other tests need none."""
     monkeypatch.setenv("JUMAR_DEVICE_PLAN", "")
     monkeypatch.delenv("JUMAR_DEVICE_PLAN")
 
