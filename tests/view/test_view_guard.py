@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import Workbench
 from view_results import doctor, record
+from view_workbench import Workbench
 
 from jumar.base.errors import UsageError
 from jumar.view.render import STATIC, static

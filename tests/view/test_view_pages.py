@@ -7,8 +7,8 @@ import re
 from html import unescape
 
 import pytest
-from conftest import Workbench
 from view_results import record, screening
+from view_workbench import Workbench
 
 
 def plain(html: str) -> str:
