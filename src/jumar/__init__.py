@@ -12,13 +12,13 @@ from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
     from jumar import amp
-
-    __version__: str
     from jumar.capture import HuggingFaceProfiler, HuggingFaceRecorder, LightningProfiler, LightningRecorder, record
     from jumar.capture.frameworks.profile import profile
     from jumar.comparison import compare
     from jumar.device import emulate
     from jumar.tune.artefact import load
+
+    __version__: str
 
 __all__ = ["HuggingFaceProfiler", "HuggingFaceRecorder", "LightningProfiler", "LightningRecorder", "__version__"]
 __all__ += ["amp", "compare", "emulate", "load", "profile", "record"]

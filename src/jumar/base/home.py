@@ -19,17 +19,17 @@ def home_folder() -> Path | None:
 
 def cache_folder() -> Path | None:
     """Return `$XDG_CACHE_HOME` where that is a whole path (its standard), else `~/.cache`; None without a home."""
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if named.is_absolute():
-        return named
-    home = home_folder()
-    return None if home is None else home / ".cache"
+    return _named("XDG_CACHE_HOME", ".cache")
 
 
 def config_folder() -> Path | None:
     """Return `$XDG_CONFIG_HOME` where that is a whole path (its standard), else `~/.config`; None without a home."""
-    named = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    return _named("XDG_CONFIG_HOME", ".config")
+
+
+def _named(variable: str, below_home: str) -> Path | None:
+    named = Path(os.environ.get(variable, ""))
     if named.is_absolute():
         return named
     home = home_folder()
-    return None if home is None else home / ".config"
+    return None if home is None else home / below_home
