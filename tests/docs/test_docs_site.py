@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -108,12 +109,8 @@ def test_the_search_works_where_the_site_is_a_folder(site: Path, tmp_path: Path)
 
 
 def test_the_reference_is_that_of_the_code() -> None:
-    spec = importlib.util.spec_from_file_location("build_reference", ROOT / "scripts" / "build_reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for name, text in module.pages().items():
+    script = runpy.run_path(str(ROOT / "scripts" / "build_reference.py"))
+    for name, text in script["pages"]().items():
         assert (ROOT / "docs" / "reference" / name).read_text("utf-8") == text, "run scripts/build_reference.py"
 
 

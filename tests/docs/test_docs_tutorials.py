@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
+import runpy
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -34,12 +33,6 @@ SAID = {
     "5-two-ranks": ["6 steps and 6 losses compared", "The runs diverge first at aten::copy_", "train_wrong.py:20"],
 }
 """What its commands say, as the page shows it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    info: str
-    text: str
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -91,12 +84,8 @@ def test_the_commands_of_a_tutorial_work_one_after_another(page: Path, tmp_path:
 
 
 def test_the_notebook_is_that_of_the_page() -> None:
-    spec = importlib.util.spec_from_file_location("build_notebook", ROOT / "scripts" / "build_notebook.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert (FOLDER / "first.ipynb").read_text("utf-8") == module.notebook(), "run scripts/build_notebook.py"
+    script = runpy.run_path(str(ROOT / "scripts" / "build_notebook.py"))
+    assert (FOLDER / "first.ipynb").read_text("utf-8") == script["notebook"](), "run scripts/build_notebook.py"
 
 
 def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
